@@ -42,10 +42,10 @@ def test_table_and_page(tmp_path, data, scaling):
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert f"30 bags in 3 clusters: 10, 10, 10 (m3ic, scaled by {scaling})" in result.output
-    assert "baseline mean-kmeans, the means of bags scaled by within-bag: 10, 10, 10 (agreement 1.00)" in result.output
-    assert "which were not used: 100.0 % right, mean-kmeans 100.0 %" in result.output
+    assert "baseline plain-kmeans, k-means of scaled statistics of bags: 10, 10, 10 (agreement 1.00)" in result.output
+    assert "which were not used: 100.0 % right, plain-kmeans 100.0 %" in result.output
     rows = read_csv(out)
-    assert list(rows[0]) == ["bag", "cluster", "witness", "margin", "mean_kmeans"]
+    assert list(rows[0]) == ["bag", "cluster", "witness", "margin", "stays", "plain_kmeans"]
     assert [row["bag"] for row in rows] == [f"bag {i}" for i in range(30)]
     assert clustering_accuracy(np.arange(30) % 3, [row["cluster"] for row in rows]) == 1.0
     bags = scale_bags(load_npz(data).bags, scaling)
@@ -78,8 +78,11 @@ def test_it_says_what_made_it(tmp_path, data):
     assert (beside["scaling"], beside["sizes"]) == ("within-bag", [10, 10, 10])
     assert beside["test"] == {"p_value": 0.05, "n_noise": 19, "has_clusters": True}
     assert "more stable than those of noise" in beside["verdict"]
-    assert beside["accuracy"] == {"clusters": 1.0, "mean-kmeans": 1.0}
+    assert beside["accuracy"] == {"clusters": 1.0, "plain-kmeans": 1.0}
+    assert "the least that 19 sets of noise of the same shape can give; --noise 99 is finer" in beside["verdict"]
     assert beside["baseline"]["agreement"] == 1.0
+    assert beside["stays"] == {"mean": 1.0, "unclear": 0, "stability": 1.0}
+    assert beside["words"] is None
     two, three = beside["sweep"]
     assert (two["n_clusters"], two["chosen"], three["n_clusters"], three["chosen"]) == (2, False, 3, True)
     assert three["gap"] == pytest.approx(three["stability"] - three["noise"])
@@ -98,14 +101,14 @@ def test_noise_is_called_noise(tmp_path):
     assert "is clear" not in page
 
 
-@pytest.mark.parametrize("method", ["mixture", "m3ic", "cpm3c", "bamic", "kmeans", "mean-kmeans"])
+@pytest.mark.parametrize("method", ["mixture", "m3ic", "cpm3c", "bamic", "kmeans", "mean-kmeans", "plain-kmeans"])
 def test_every_method(tmp_path, data, method):
     out = tmp_path / "found.csv"
     result = run(data, "--method", method, "--k", 3, "--out", out, "--noise", 0, "--starts", 8)
     assert result.exit_code == 0, result.output
     assert clustering_accuracy(np.arange(30) % 3, [row["cluster"] for row in read_csv(out)]) == 1.0
     assert {int(row["witness"]) for row in read_csv(out)} <= {0, 1, 2}
-    assert f"({method}, scaled by within-bag)" in result.output
+    assert f"({method}, scaled by {'none' if method == 'plain-kmeans' else 'within-bag'})" in result.output
     assert "The margin of a bag is" in (tmp_path / "found.html").read_text(encoding="utf-8")
 
 
@@ -245,6 +248,11 @@ def test_passages_are_read(tmp_path):
     page = (tmp_path / "found.html").read_text(encoding="utf-8")
     assert page.count("<q>") == 6
     assert "grass cow milk meadow" in page
+    words = json.loads((tmp_path / "found.csv.json").read_text(encoding="utf-8"))["words"]
+    assert sorted(map(sorted, words)) == [["cow", "grass", "meadow", "milk"], ["moon", "night", "sky", "star"]]
+    for own in words:
+        assert ", ".join(own) in page
+        assert ", ".join(own) in result.output
 
 
 def test_options_of_files_are_none_of_folders(tmp_path):

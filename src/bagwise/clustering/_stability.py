@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import delayed
+from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
+from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
 from bagwise.clustering._mixture import BagMixture, fit_multinomials
+from bagwise.clustering._plain import PlainKMeans
 from bagwise.clustering._shared import all_done, check_clusterable, quietly, start_trials
 from bagwise.clustering.scaling import are_words
 from bagwise.core.bags import Bags
@@ -75,14 +78,30 @@ class Trial:
             return min(record["n_clusters"] for record in self.records)
         return max(tested, key=lambda record: record["gap"])["n_clusters"]
 
-    def in_words(self) -> str:
-        """The verdict as a sentence."""
+    def in_words(self, finer: str = "n_noise=99") -> str:
+        """The verdict as a sentence, with how a finer test is asked for where p is the least possible."""
         if self.p_value is None:
             return "The bags are too few to tell clusters from noise."
-        against = f"p = {self.p_value:.2g} against {self.n_noise} sets of noise of the same shape"
+        sets = f"{self.n_noise} sets of noise of the same shape"
+        against = f"p = {self.p_value:.2g} against {sets}"
+        if self.p_value <= 1.0 / (self.n_noise + 1):
+            against = f"p <= {self.p_value:.2g}, the least that {sets} can give; {finer} is finer"
         if self.has_clusters:
             return f"The clusters are more stable than those of noise ({against})."
         return f"No stable clusters: noise gives clusters as stable as these ({against})."
+
+
+def is_steadier(trial: Trial, halves: Halves | None, other: Trial, other_halves: Halves | None) -> bool:
+    """Whether clusters are more stable than others, at the number that either trial takes.
+
+    Stability alone favours a method that cuts a long cloud at the same place every time, the gap to noise one that is
+    erratic on noise; so both must be larger, and there must be clusters at all. The stability is that of fits with all
+    starts: a trial has few, and a method whose starts end in many optima would look worse than it is.
+    """
+    if not trial.has_clusters or other.p_value is None or halves is None or other_halves is None:
+        return False
+    own, rival = (max(r["gap"] for r in t.records if r["gap"] is not None) for t in (trial, other))
+    return own > rival and halves.stability > other_halves.stability
 
 
 def try_stability(
@@ -218,6 +237,13 @@ def _learner(model: Any, bags: Bags, seed: int) -> _HalfFit:
             fit = fit_multinomials(counts[rows], k, model, np.random.RandomState(own))
             return lambda others: (counts[others] @ fit.log_words.T + fit.log_shares).argmax(axis=1)
 
+    elif isinstance(model, PlainKMeans):  # its rows, too, are made once: idf and scales are no bag's cluster
+        table = model.rows_of(bags)
+
+        def learn(rows: np.ndarray, k: int, own: int) -> Callable[[np.ndarray], np.ndarray]:
+            fit = KMeans(k, n_init=model.n_init, random_state=own).fit(table[rows])
+            return lambda others: fit.predict(table[others])
+
     else:
 
         def learn(rows: np.ndarray, k: int, own: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -225,6 +251,63 @@ def _learner(model: Any, bags: Bags, seed: int) -> _HalfFit:
             return lambda others: fitted.predict(bags[others])
 
     return learn
+
+
+class Halves(NamedTuple):
+    """What fits to random halves of the bags say of a clustering.
+
+    Attributes
+    ----------
+    shares : (n,) array
+        Of each bag the fits without it in which it stays in its cluster.
+    stability : float
+        As `try_stability` has it, of fits with all starts.
+    """
+
+    shares: np.ndarray
+    stability: float
+
+
+def try_halves(bags: Bags, model: Any, labels: np.ndarray, seed: int, n_splits: int = 20) -> Halves | None:
+    """How often a bag stays in its cluster when clusters are learned from random halves without it.
+
+    Either half is fitted and asked for the clusters of all bags; they are matched with the given ones so that as many
+    bags as possible agree, and the bags of the other half that do are counted. None where half of the bags are fewer
+    than the clusters.
+
+    Parameters
+    ----------
+    bags : Bags
+        Scaled as they were for the fit.
+    model : clusterer
+        With the settings of the fit.
+    labels : (n,) array of int
+    seed : int
+    n_splits : int, default=20
+        So often is every bag left out.
+    """
+    k, rng = int(model.n_clusters), np.random.default_rng(seed)
+    half = len(bags) // 2
+    if half < k:
+        return None
+    stayed, agreements = np.zeros(len(bags)), []
+    with threadpool_limits(1), quietly():
+        learn = _learner(model, bags, seed)
+        for _ in range(n_splits):
+            order = rng.permutation(len(bags))
+            halves = order[:half], order[half:]
+            one, other = (learn(rows, k, int(rng.integers(2**31 - 1)))(np.arange(len(bags))) for rows in halves)
+            for found, left_out in ((one, halves[1]), (other, halves[0])):
+                stayed[left_out] += _matched(found, labels, k)[left_out] == labels[left_out]
+            agreements += [adjusted_rand_score(one[rows], other[rows]) for rows in halves]
+    return Halves(stayed / n_splits, float(np.mean(agreements)))
+
+
+def _matched(found: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+    """The found clusters under the numbers of the given ones that most of their bags carry, one for each."""
+    counts = np.zeros((k, k), dtype=np.int64)
+    np.add.at(counts, (found, labels), 1)
+    return linear_sum_assignment(-counts)[1][found]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

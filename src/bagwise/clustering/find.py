@@ -16,8 +16,9 @@ from bagwise.clustering._cpm3c import CPM3C
 from bagwise.clustering._kmeans import MajorityKMeans, MeanKMeans
 from bagwise.clustering._m3ic import M3IC
 from bagwise.clustering._mixture import BagMixture
+from bagwise.clustering._plain import PlainKMeans
 from bagwise.clustering._shared import quietly
-from bagwise.clustering._stability import Trial, try_stability
+from bagwise.clustering._stability import Halves, Trial, is_steadier, try_halves, try_stability
 from bagwise.clustering.scaling import choose_scaling, scale_bags
 from bagwise.clustering.sweep import Record, choose_setting, mean_silhouette, sweep
 from bagwise.core.bags import Bags
@@ -30,10 +31,10 @@ METHODS: dict[str, type[Any]] = {
     "bamic": BAMIC,
     "kmeans": MajorityKMeans,
     "mean-kmeans": MeanKMeans,
+    "plain-kmeans": PlainKMeans,
 }
-BASELINE = "mean-kmeans"
+BASELINE = "plain-kmeans"
 """What every other method is compared with."""
-MOST_WHITENED = 2000  # features of which covariances are taken for the baseline
 BLANK: Record = {"chosen": False, "stability": None, "noise": None, "gap": None}
 Progress = Callable[[str, int, int], None]
 
@@ -48,21 +49,29 @@ def make_clusterer(name: str, **settings: Any) -> Any:
 
 @dataclass(frozen=True)
 class Baseline:
-    """Clusters of the bags' means, to compare others with.
+    """Clusters that a user would find without bags, to compare others with.
 
     Attributes
     ----------
     labels : (n,) array of int
-    scaling : str
-    silhouette : float or None
+    rows : str
+        What was made of a bag, in words.
     agreement : float
         Adjusted Rand index with the clusters that are compared with it.
+    trial : Trial or None
+        Its own, over the same numbers of clusters; None without a test.
+    halves : Halves or None
+        What fits to halves of the bags say of it.
+    is_better : bool
+        Whether its stability, and by how much that exceeds noise, are larger than those of the clusters compared.
     """
 
     labels: np.ndarray
-    scaling: str
-    silhouette: float | None
+    rows: str
     agreement: float
+    trial: Trial | None
+    halves: Halves | None
+    is_better: bool
 
     @property
     def sizes(self) -> list[int]:
@@ -85,6 +94,9 @@ class Clustering:
     trial : Trial or None
         None without a test.
     baseline : Baseline
+    halves : Halves or None
+        What fits to halves of the bags say: their stability, and how often each bag stays in its cluster. None where
+        the bags are too few.
     """
 
     model: Any
@@ -93,6 +105,7 @@ class Clustering:
     records: list[Record]
     trial: Trial | None
     baseline: Baseline
+    halves: Halves | None
 
     @property
     def labels(self) -> np.ndarray:
@@ -151,6 +164,8 @@ def find_clusters(
     jobs : int or None
     progress : called with what is done, how much and of how much
     """
+    if isinstance(model, PlainKMeans):
+        scaling = "none"  # it scales the rows that it makes
     scaling = choose_scaling(bags) if scaling == "auto" else scaling
     scaled = scale_bags(bags, scaling)
     records = _try_settings(scaled, model, n_clusters, costs, balances, seed, jobs, progress)
@@ -180,7 +195,10 @@ def find_clusters(
     if tunable:
         final.set_params(n_init=1, random_state=best[k]["seed"])
     final.fit(scaled)
-    return Clustering(final, scaling, scaled, records, trial, _fit_baseline(bags, final.labels_, k, seed))
+    halves = try_halves(scaled, final, final.labels_, seed)
+    advance = partial(progress, "sets of noise, baseline")
+    baseline = _fit_baseline(bags, final, n_clusters, trial, halves, seed, jobs, advance)
+    return Clustering(final, scaling, scaled, records, trial, baseline, halves)
 
 
 def _try_settings(
@@ -222,9 +240,24 @@ def _try_settings(
     return records
 
 
-def _fit_baseline(bags: Bags, labels: np.ndarray, k: int, seed: int) -> Baseline:
-    """The baseline on means whitened within bags, where the features are not too many for that."""
-    scaling = "within-bag" if bags.n_features <= MOST_WHITENED else choose_scaling(bags)
-    scaled = scale_bags(bags, scaling)
-    own = make_clusterer(BASELINE, n_clusters=k, random_state=seed).fit(scaled).labels_
-    return Baseline(own, scaling, mean_silhouette(scaled, random_state=seed)(own), adjusted_rand_score(own, labels))
+def _fit_baseline(
+    bags: Bags,
+    final: Any,
+    ks: Sequence[int],
+    trial: Trial | None,
+    halves: Halves | None,
+    seed: int,
+    jobs: int | None,
+    progress: Callable[[int, int], None],
+) -> Baseline:
+    """The baseline: of the number of clusters that its own trial chooses, without one of as many as were found."""
+    model, k, own = make_clusterer(BASELINE, random_state=seed), final.n_clusters, trial
+    if trial is not None and trial.p_value is not None and not isinstance(final, PlainKMeans):
+        own = try_stability(bags, model, ks, n_noise=trial.n_noise, random_state=seed, n_jobs=jobs, progress=progress)
+        k = own.n_clusters
+    model.set_params(n_clusters=k).fit(bags)
+    own_halves = try_halves(bags, model, model.labels_, seed)
+    is_better = own is not None and trial is not None and is_steadier(own, own_halves, trial, halves)
+    rows = "TF-IDF of whole bags" if model.words_ else "scaled statistics of bags"
+    agreement = adjusted_rand_score(model.labels_, final.labels_)
+    return Baseline(model.labels_, rows, agreement, own, own_halves, is_better)

@@ -27,10 +27,10 @@ DEFAULT_BALANCE = 0.1
 )
 @click.option(
     "--method",
-    type=click.Choice(["mixture", "m3ic", "cpm3c", "bamic", "kmeans", "mean-kmeans"]),
+    type=click.Choice(["mixture", "m3ic", "cpm3c", "bamic", "kmeans", "mean-kmeans", "plain-kmeans"]),
     default="mixture",
     show_default=True,
-    help="mean-kmeans is always shown too.",
+    help="plain-kmeans, k-means of TF-IDF or statistics of whole bags, is always shown too.",
 )
 @click.option("-C", "--cost", "C", default=None, help="Cost of small margins [1] (m3ic, cpm3c); with --sweep several.")
 @click.option(
@@ -68,7 +68,7 @@ DEFAULT_BALANCE = 0.1
     type=any_path(dir_okay=False),
     default=Path("clusters.csv"),
     show_default=True,
-    help="Table of bag, cluster, witness, margin and the cluster of mean-kmeans.",
+    help="Table of bag, cluster, witness, margin, share of half fits in which it stays, and plain-kmeans' cluster.",
 )
 @click.option(
     "--page",
@@ -112,9 +112,10 @@ def cluster(
 ) -> None:
     """Group the bags of SOURCE, a file of bags or a folder of recordings, pictures, texts or series.
 
-    Writes a table with the cluster, the witness (its position in the bag, from 0) and the margin of every bag, what
-    made it (OUT.json), and a page that shows the witnesses of each cluster. Labels, where there are any, are not used.
-    Says so where noise of the same shape gives clusters as stable: "No stable clusters".
+    Writes a table with the cluster, the witness (its position in the bag, from 0), the margin of every bag and how
+    often it stays in its cluster, what made it (OUT.json), and a page that shows the witnesses of each cluster. Labels,
+    where there are any, are not used. Says so where noise of the same shape gives clusters as stable: "No stable
+    clusters", and where those of plain-kmeans are more stable.
     """
     if page is not None and no_page:
         raise click.UsageError("--page and --no-page exclude each other.")

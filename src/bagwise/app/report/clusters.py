@@ -20,7 +20,8 @@ from bagwise.app.report.page import (
     write_with_sounds,
 )
 from bagwise.app.report.tables import format_table
-from bagwise.clustering.find import BASELINE, Clustering
+from bagwise.clustering.find import BASELINE, Clustering, make_clusterer
+from bagwise.clustering.scaling import are_words
 from bagwise.core.dataset import BagDataset, rows_of
 from bagwise.core.exceptions import InputError
 from bagwise.metrics import clustering_accuracy
@@ -29,13 +30,16 @@ N_WITNESSES = 12  # shown of each cluster
 N_FEATURES = 8  # listed for each cluster
 UNLISTED = ("n_clusters", "n_jobs", "random_state")  # settings that stand elsewhere
 MOST_STRIP_FEATURES = 300  # a strip of more features would be wider than a screen
-MARGINS = {  # what a margin is, and from where on a bag is clearly in its cluster
-    "mixture": ("1 minus the likelihood of the second cluster over that of its own, for a mean instance", 0.1),
-    "m3ic": ("the margin of M3IC, of which the fit asks 1", 1.0),
-    "cpm3c": ("the share of the bag's instances in its cluster less that in the second", 0.5),
-    "bamic": ("1 minus the distance to its medoid over that to the second", 0.1),
-    "kmeans": ("the share of the bag's instances in its cluster less that in the second", 0.5),
-    "mean-kmeans": ("1 minus the distance to its centre over that to the second", 0.1),
+CLEAR_FROM = 0.9  # share of half fits from which on a bag is clearly in its cluster
+N_WORDS = 10  # named of each cluster of texts
+MARGINS = {  # what a margin is
+    "mixture": "1 minus the likelihood of the second cluster over that of its own, for a mean instance",
+    "m3ic": "the margin of M3IC, of which the fit asks 1",
+    "cpm3c": "the share of the bag's instances in its cluster less that in the second",
+    "bamic": "1 minus the distance to its medoid over that to the second",
+    "kmeans": "the share of the bag's instances in its cluster less that in the second",
+    "mean-kmeans": "1 minus the distance to its centre over that to the second",
+    "plain-kmeans": "1 minus the distance to its centre over that to the second",
 }
 SWEEP: dict[
     str, tuple[str, Callable[[Any], str]]
@@ -53,7 +57,7 @@ SWEEP: dict[
 
 
 def cluster_rows(dataset: BagDataset, result: Clustering) -> list[dict[str, Any]]:
-    """One row per bag: its name, its cluster, the position of its witness in it, its margin and the baseline's cluster.
+    """One row per bag: its name, cluster, witness and margin, how often it stays there, and the baseline's cluster.
 
     Parameters
     ----------
@@ -71,14 +75,15 @@ def cluster_rows(dataset: BagDataset, result: Clustering) -> list[dict[str, Any]
         "cluster": result.labels.tolist(),
         "witness": result.witnesses.tolist(),
         "margin": result.margins.round(6).tolist(),
-        "mean_kmeans": result.baseline.labels.tolist(),
+        "stays": [None] * len(dataset) if result.halves is None else result.halves.shares.round(3).tolist(),
+        "plain_kmeans": result.baseline.labels.tolist(),
     }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def describe_clusters(dataset: BagDataset, result: Clustering) -> dict[str, Any]:
     """What was done and found as plain data, for JSON: sizes, the sweep, the test against noise, the baseline."""
-    trial, baseline = result.trial, result.baseline
+    trial, baseline, halves = result.trial, result.baseline, result.halves
     return {
         "scaling": result.scaling,
         "n_bags": len(dataset),
@@ -89,16 +94,55 @@ def describe_clusters(dataset: BagDataset, result: Clustering) -> dict[str, Any]
         "test": None
         if trial is None
         else {"p_value": trial.p_value, "n_noise": trial.n_noise, "has_clusters": trial.has_clusters},
-        "verdict": None if trial is None else trial.in_words(),
+        "verdict": None if trial is None else trial.in_words("--noise 99"),
+        "stays": None
+        if halves is None
+        else {
+            "mean": float(halves.shares.mean()),
+            "unclear": int((halves.shares < CLEAR_FROM).sum()),
+            "stability": halves.stability,
+        },
+        "words": _words_of_clusters(dataset, result.labels, len(result.sizes)),
         "baseline": {
             "model": BASELINE,
-            "scaling": baseline.scaling,
+            "rows": baseline.rows,
             "sizes": baseline.sizes,
-            "silhouette": baseline.silhouette,
             "agreement": float(baseline.agreement),
+            "stability": None if baseline.halves is None else baseline.halves.stability,
+            "sweep": None if baseline.trial is None else baseline.trial.records,
+            "words": _words_of_clusters(dataset, baseline.labels, len(baseline.sizes)),
         },
+        "recommended": BASELINE if baseline.is_better else None,
         "accuracy": _accuracies(dataset, result),
     }
+
+
+def _advice(about: Mapping[str, Any]) -> str | None:
+    baseline = about["baseline"]
+    if about["recommended"] is None:
+        return None
+    return (
+        f"Take {BASELINE} instead: its {len(baseline['sizes'])} clusters are more stable between halves of the bags "
+        f"({baseline['stability']:.2f}) than the {len(about['sizes'])} above ({about['stays']['stability']:.2f}), and "
+        f"exceed noise by more. They are the column plain_kmeans; --method {BASELINE} shows them."
+    )
+
+
+def _words_of_clusters(dataset: BagDataset, labels: np.ndarray, k: int) -> list[list[str]] | None:
+    """Of each cluster the words of which its bags hold more than others, by TF-IDF; None without words."""
+    names = dataset.feature_names
+    if not names or not are_words(dataset.bags):
+        return None
+    rows, found = make_clusterer(BASELINE).rows_of(dataset.bags), []
+    for c in range(k):
+        members, others = np.flatnonzero(labels == c), np.flatnonzero(labels != c)
+        if not len(members) or not len(others):
+            found.append([])
+            continue
+        more = np.asarray(rows[members].mean(axis=0) - rows[others].mean(axis=0)).ravel()
+        best = np.argsort(-more, kind="stable")[:N_WORDS]
+        found.append([str(names[j]) for j in best if more[j] > 0.0])
+    return found
 
 
 def _accuracies(dataset: BagDataset, result: Clustering) -> dict[str, float] | None:
@@ -122,6 +166,8 @@ def clusters_in_words(about: Mapping[str, Any]) -> str:
         "",
         f"{about['n_bags']} bags in {len(about['sizes'])} clusters: {counts} ({about['model']}, scaled by "
         f"{about['scaling']})",
+        *_words_in_lines(about["words"]),
+        *([_stays_in_words(about)] if about["stays"] else []),
         _baseline_in_words(about["baseline"]),
     ]
     if about["accuracy"]:
@@ -132,13 +178,28 @@ def clusters_in_words(about: Mapping[str, Any]) -> str:
         )
     if about["verdict"]:
         lines.append(about["verdict"])
+    advice = _advice(about)
+    if advice:
+        lines.append(advice)
     return "\n".join(lines)
+
+
+def _words_in_lines(words: list[list[str]] | None) -> list[str]:
+    return [f"  {c}: {', '.join(own)}" for c, own in enumerate(words or []) if own]
+
+
+def _stays_in_words(about: Mapping[str, Any]) -> str:
+    stays = about["stays"]
+    return (
+        f"learned from halves of the other bags, {100 * stays['mean']:.0f} % of the bags stay in their cluster; "
+        f"{stays['unclear']} of {about['n_bags']} stay in fewer than {100 * CLEAR_FROM:.0f} % of the fits"
+    )
 
 
 def _baseline_in_words(baseline: Mapping[str, Any]) -> str:
     return (
-        f"baseline {baseline['model']}, the means of bags scaled by {baseline['scaling']}: "
-        f"{', '.join(map(str, baseline['sizes']))} (agreement {baseline['agreement']:.2f})"
+        f"baseline {baseline['model']}, k-means of {baseline['rows']}: {', '.join(map(str, baseline['sizes']))} "
+        f"(agreement {baseline['agreement']:.2f})"
     )
 
 
@@ -159,30 +220,31 @@ def summarize_clusters(dataset: BagDataset, result: Clustering, method: str) -> 
     -------
     dict
         ``about`` (name and value of what was done), ``described`` (what `describe_clusters` gives), ``baseline`` (in
-        words), ``margin`` (what a margin is) and ``clear_from`` (from where on it is clear), ``sweep`` (headings and
-        rows), ``clusters`` (a dict per cluster: number, size, share, the rows of its surest witnesses, and the features
-        by which they differ most from those of all others), ``located`` (whether the data say where instances are) and
-        ``labels`` (for each label of the data, its bags in each cluster) or None.
+        words), ``margin`` and ``stays``, in words, what a margin is and how often bags stay, ``sweep`` (headings and
+        rows), ``clusters`` (a dict per cluster: number, size, share, words, rows of its surest witnesses, and the
+        features by which they differ most from those of all others), ``located`` (whether the data say where instances
+        are) and ``labels`` (for each label of the data, its bags in each cluster) or None.
     """
     rows, scores = cluster_rows(dataset, result), _standard_witnesses(dataset, result)
     feature_names = dataset.feature_names or [f"feature {j}" for j in range(dataset.bags.n_features)]
-    meaning, clear = MARGINS[method]
+    stays = np.ones(len(rows)) if result.halves is None else result.halves.shares
+    settings, described = result.model.get_params(), describe_clusters(dataset, result)
     clusters = []
     for c, size in enumerate(result.sizes):
         members = np.flatnonzero(result.labels == c)
-        surest = members[np.argsort(-result.margins[members], kind="stable")][:N_WITNESSES]
+        surest = members[np.lexsort((-result.margins[members], -stays[members]))][:N_WITNESSES]
         witnesses = [{**rows[i], **_place(dataset, i, rows[i]["witness"]), "strip": _strip(scores[i])} for i in surest]
         clusters.append(
             {
                 "cluster": c,
                 "size": size,
                 "share": size / len(dataset),
-                "unclear": int((result.margins[members] < clear).sum()),
+                "unclear": int((stays[members] < CLEAR_FROM).sum()),
+                "words": described["words"][c] if described["words"] else [],
                 "witnesses": witnesses,
                 "features": _telling_features(scores, members, feature_names),
             }
         )
-    settings, described = result.model.get_params(), describe_clusters(dataset, result)
     shown = [f"{name} {value}" for name, value in settings.items() if name not in UNLISTED]
     return {
         "about": {
@@ -198,9 +260,11 @@ def summarize_clusters(dataset: BagDataset, result: Clustering, method: str) -> 
             "objective": f"{result.objective:.4g}",
         },
         "described": described,
+        "advice": _advice(described),
         "baseline": _baseline_in_words(described["baseline"]),
-        "margin": meaning,
-        "clear_from": clear,
+        "margin": MARGINS[method],
+        "stays": _stays_in_words(described) if described["stays"] else "",
+        "clear_from": f"{100 * CLEAR_FROM:.0f} %",
         "sweep": _sweep_table(result.records),
         "clusters": clusters,
         "located": dataset.locations is not None,
