@@ -133,7 +133,8 @@ def _words_of_clusters(dataset: BagDataset, labels: np.ndarray, k: int) -> list[
     names = dataset.feature_names
     if not names or not are_words(dataset.bags):
         return None
-    rows, found = make_clusterer(BASELINE).rows_of(dataset.bags), []
+    rows = make_clusterer(BASELINE).rows_of(dataset.bags)
+    found: list[list[str]] = []
     for c in range(k):
         members, others = np.flatnonzero(labels == c), np.flatnonzero(labels != c)
         if not len(members) or not len(others):
