@@ -83,11 +83,12 @@ def test_bags_of_clusters_stay_and_those_of_noise_do_not():
 
 
 def test_steadier_needs_stability_and_gap():
-    def found(stability, noise, p=0.05):
+    def found(stability, noise, p=0.05, spread=0.01):
         record = {"n_clusters": 2, "stability": stability, "noise": noise, "gap": stability - noise}
-        return Trial([record], p, 19), Halves(np.ones(4), stability)
+        return Trial([record], p, 19), Halves(np.ones(4), stability + spread * np.array([1.0, -1.0, 1.0, -1.0]))
 
     assert is_steadier(*found(0.6, 0.1), *found(0.5, 0.1))
+    assert not is_steadier(*found(0.6, 0.1, spread=0.2), *found(0.5, 0.1))  # so much is chance
     assert not is_steadier(*found(0.6, 0.5), *found(0.5, 0.1))  # it cuts noise as well
     assert not is_steadier(*found(0.4, 0.0), *found(0.5, 0.2))
     assert not is_steadier(*found(0.6, 0.1, 0.5), *found(0.5, 0.1))

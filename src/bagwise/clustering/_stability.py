@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import delayed
 from scipy.optimize import linear_sum_assignment
+from scipy.stats import t
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
@@ -96,12 +97,16 @@ def is_steadier(trial: Trial, halves: Halves | None, other: Trial, other_halves:
 
     Stability alone favours a method that cuts a long cloud at the same place every time, the gap to noise one that is
     erratic on noise; so both must be larger, and there must be clusters at all. The stability is that of fits with all
-    starts: a trial has few, and a method whose starts end in many optima would look worse than it is.
+    starts: a trial has few, and a method whose starts end in many optima would look worse than it is. It must be larger
+    by more than chance (paired t-test over the ways to halve, which are the same for one seed and number of bags).
     """
     if not trial.has_clusters or other.p_value is None or halves is None or other_halves is None:
         return False
-    own, rival = (max(r["gap"] for r in t.records if r["gap"] is not None) for t in (trial, other))
-    return own > rival and halves.stability > other_halves.stability
+    own, rival = (max(record["gap"] for record in one.records if record["gap"] is not None) for one in (trial, other))
+    differences = halves.agreements - other_halves.agreements
+    n = len(differences)
+    chance = t.isf(LEVEL, n - 1) * differences.std(ddof=1) / np.sqrt(n)
+    return own > rival and bool(differences.mean() > chance)
 
 
 def try_stability(
@@ -260,12 +265,17 @@ class Halves(NamedTuple):
     ----------
     shares : (n,) array
         Of each bag the fits without it in which it stays in its cluster.
-    stability : float
-        As `try_stability` has it, of fits with all starts.
+    agreements : (n_splits,) array
+        Stability as `try_stability` has it, of fits with all starts, for each way to halve the bags.
     """
 
     shares: np.ndarray
-    stability: float
+    agreements: np.ndarray
+
+    @property
+    def stability(self) -> float:
+        """The mean over the ways to halve the bags."""
+        return float(self.agreements.mean())
 
 
 def try_halves(bags: Bags, model: Any, labels: np.ndarray, seed: int, n_splits: int = 20) -> Halves | None:
@@ -299,8 +309,8 @@ def try_halves(bags: Bags, model: Any, labels: np.ndarray, seed: int, n_splits: 
             one, other = (learn(rows, k, int(rng.integers(2**31 - 1)))(np.arange(len(bags))) for rows in halves)
             for found, left_out in ((one, halves[1]), (other, halves[0])):
                 stayed[left_out] += _matched(found, labels, k)[left_out] == labels[left_out]
-            agreements += [adjusted_rand_score(one[rows], other[rows]) for rows in halves]
-    return Halves(stayed / n_splits, float(np.mean(agreements)))
+            agreements.append(np.mean([adjusted_rand_score(one[rows], other[rows]) for rows in halves]))
+    return Halves(stayed / n_splits, np.array(agreements))
 
 
 def _matched(found: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
