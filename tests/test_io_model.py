@@ -503,7 +503,7 @@ class TestBagwise:
     def test_every_model_of_the_catalog(self, name, path):
         """A new model that is not in the registry fails here."""
         estimator = make_model(name)
-        if name in ("ored-network", "ored-mix", "bag-stack-network"):
+        if name in ("ored-network", "noisy-or-network", "ored-mix", "bag-stack-network"):
             pytest.importorskip("torch", reason="torch is not there; make test-torch makes an environment with it")
             learner = estimator[-1] if name != "bag-stack-network" else estimator[-1].members[-1][-1]
             learner.set_params(epochs=3)

@@ -140,7 +140,8 @@ def requests(folder: Path) -> Ready:
     got = [
         "/", "/static/index.html", "/api/run", "/api/instances?order=useful&limit=5&offset=0&least=0.1&most=0.9",
         f"/api/instances?order=file&label={row['label']}&bag={bag}&file={file}&checked=no", "/api/instances?sample=1",
-        f"/api/show?{key}&from=0&to=1", "/api/files?search=a&limit=5&offset=0", "/api/label-issues", "/api/refit",
+        f"/api/show?{key}&from=0&to=1", "/api/files?search=a&limit=5&offset=0", "/api/label-issues",
+        "/api/novel-groups", "/api/refit",
         "/api/history", f"/media/spectrogram?{span}&width=60&height=40&low=100&high=5000",
         f"/media/clip?{span}&low=100&high=5000&slow=2", f"/media/thumb?{key}&size=40",
         f"/media/picture?file={file}", "/api/estimate?by=file", "/api/undo", "/media/export",

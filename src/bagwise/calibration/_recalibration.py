@@ -398,11 +398,13 @@ class CalibrationMixin:
 
     def decision_function(self, X: BagsLike) -> np.ndarray:
         """That of the estimator."""
-        return self.estimator_.decision_function(self._start_predict_bags(X))
+        bags = self._start_predict_bags(X)  # which says so where nothing is fitted yet
+        return self.estimator_.decision_function(bags)
 
     def predict(self, X: BagsLike) -> np.ndarray:
         """That of the estimator."""
-        return self.estimator_.predict(self._start_predict_bags(X))
+        bags = self._start_predict_bags(X)
+        return self.estimator_.predict(bags)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import click
 
+from bagwise.app.cli._common import given_path
 from bagwise.app.cli._review import open_run, say_address, say_if_not_written
 
 
 @click.command()
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".")
+@click.argument("folder", type=given_path(), default=".")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on; by default a free one.")
 @click.option("--no-browser", is_flag=True, help="Do not open the browser.")
 def gui(folder: Path, port: int, no_browser: bool) -> None:
