@@ -207,7 +207,7 @@ def test_names_of_features_that_tell_nothing_apart_are_called_guesses(data, tmp_
 )
 def test_names_must_be_clearly_better_than_the_most_frequent_label(accuracy, guess, judged, guessing):
     held = {"names": {"accuracy": accuracy, "guess": guess, "judged": judged}}
-    words = expected_in_words([0.3, 0.3], held, "pictures", "give masks")
+    words = expected_in_words([0.3, 0.3], held, "pictures", cure="give masks")
     warning = (
         f"Names are hardly better than guessing: of 100 of held-out pictures about {100 * accuracy:.0f} are right, and "
         f"{100 * guess:.0f} where all get the most frequent label. Do not use them as they are; give masks. Of 100 "
