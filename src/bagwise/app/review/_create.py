@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bagwise.app.review._refit import end_with_parent, what_failed
+from bagwise.app.review._refit import end_with_parent, reporter, what_failed
 
 Report = dict[str, Any]
 GRACE = 10.0  # seconds to end in
@@ -70,13 +70,7 @@ class Creation:
 def main(source: Path, labels: Path, out: Path, server: int) -> None:
     """Make the run."""
     end_with_parent(server)
-    reports = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever a library prints goes to the terminal
-
-    def tell(**report: Any) -> None:
-        reports.write(json.dumps(report) + "\n")
-        reports.flush()
-
+    tell = reporter()
     try:
         from bagwise.app.runs.first_look import look_first
 

@@ -124,13 +124,7 @@ def main(path: Path, media: Path, server: int) -> None:
     end_with_parent(server)
     if hasattr(signal, "SIGINT"):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process itself
-    reports = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever a library prints goes to the terminal
-
-    def tell(**report: Any) -> None:
-        reports.write(json.dumps(report) + "\n")
-        reports.flush()
-
+    tell = reporter()
     asked: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_read, args=(sys.stdin, asked), daemon=True).start()
     from bagwise.app.runs import Run
@@ -164,6 +158,18 @@ def _refit(run: Run, tell: Callable[..., None]) -> None:
 
     done = run.refit(step, write=False)
     tell(done=done.version, changed=done.changed)
+
+
+def reporter() -> Callable[..., None]:
+    """A function that reports a line of JSON on standard output, to which nobody else can print from now on."""
+    reports = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever a library prints goes to the terminal
+
+    def tell(**report: Any) -> None:
+        reports.write(json.dumps(report) + "\n")
+        reports.flush()
+
+    return tell
 
 
 def end_with_parent(server: int) -> None:
